@@ -265,6 +265,14 @@ describe('who is public', () => {
     expect(JSON.stringify(body.watchers)).not.toContain('displayName');
   });
 
+  it('what users do not have is told where it is marked', async () => {
+    const { body } = await configure({ fields: ['displayName', 'displayname'] });
+    expect(body.warnings).toEqual([
+      'profiles.fields.1: users have no field "displayname"; it is shown once they do',
+    ]);
+    expect((await configure({ fields: ['displayName'] })).body.warnings).toEqual([]);
+  });
+
   it('what is a matter of the account cannot be marked', async () => {
     for (const name of ['hashedPassword', 'active', 'hasTwoFA', 'twoFaMethod', 'isVerified'])
       expect(

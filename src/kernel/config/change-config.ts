@@ -66,9 +66,13 @@ async function store(database: Database, change: Change): Promise<Omit<Written, 
       throw staleVersion(before.version);
     const { set, warnings, differences } = decide(change, before, patch);
     const { document } = target;
-    await target.ask(document.complete(set), document.complete(document.open(before.config)), {
-      force: change.force === true,
-    });
+    const said = await target.ask(
+      document.complete(set),
+      document.complete(document.open(before.config)),
+      {
+        force: change.force === true,
+      },
+    );
     change.onDecided?.(differences);
     const config = target.document.seal(set);
     const row = await storeVersion(database, {
@@ -77,7 +81,7 @@ async function store(database: Database, change: Change): Promise<Omit<Written, 
       after: before.version,
       updatedBy: callerKey(caller),
     });
-    if (row) return { row, warnings, differences };
+    if (row) return { row, warnings: [...warnings, ...said], differences };
     if (change.expectedVersion !== undefined) throw staleVersion();
   }
   throw errors.CONFLICT({

@@ -61,7 +61,10 @@ export interface ConfigHandle<C = Record<string, unknown>> {
    * swapped. Answers how to stop listening.
    */
   onChange(listener: (next: C, previous: C) => void | Promise<void>): () => void;
-  /** Asked on the node that changes the document, before it is stored: a throw refuses the change. Answers how to end that. */
+  /**
+   * Asked on the node that changes the document, before it is stored: a throw refuses the change, and texts are told as
+   * its `warnings`. Answers how to end that.
+   */
   guard(guard: ConfigGuard<C>): () => void;
 }
 
@@ -70,4 +73,4 @@ export type ConfigGuard<C> = (
   next: C,
   previous: C,
   how: { readonly force: boolean },
-) => Promise<void>;
+) => Promise<readonly string[] | undefined>;

@@ -173,8 +173,8 @@ export interface LiveConfig {
   readonly handle: ConfigHandle<Tree>;
   /** Takes in a stored version, unless it or a newer one runs already. Throws when a listener refuses it. */
   apply(row: ConfigRow): Promise<void>;
-  /** Throws what a guard throws. */
-  ask: Guard;
+  /** Throws what a guard throws; answers what guards say of it. */
+  ask(...change: Parameters<Guard>): Promise<readonly string[]>;
   /** The stored version that this node could not apply. */
   refused(): number | undefined;
 }
@@ -235,11 +235,18 @@ export function createLiveConfig(
       queue = applied.catch(() => undefined);
       return applied;
     },
-    async ask(next, previous, how) {
-      for (const guard of guards) await guard(next, previous, how);
-    },
+    ask: (...change) => askEach(guards, change),
     refused: () => refused,
   };
+}
+
+async function askEach(
+  guards: Iterable<Guard>,
+  change: Parameters<Guard>,
+): Promise<readonly string[]> {
+  const said: string[] = [];
+  for (const guard of guards) said.push(...((await guard(...change)) ?? []));
+  return said;
 }
 
 /** Answers how to take it out again. */

@@ -32,7 +32,11 @@ import {
 } from './services/accounts/account-help.ts';
 import type { ErasureHook, RegistrationHook } from './services/accounts/account-lifecycle.ts';
 import { createUserAdmin } from './services/accounts/user-admin.ts';
-import { migrateOpenFields, profileView } from './services/accounts/user-data.ts';
+import {
+  migrateOpenFields,
+  profileView,
+  unknownProfileFields,
+} from './services/accounts/user-data.ts';
 import { createAuthenticationParts, type Requirements } from './services/authentication-parts.ts';
 import { mailTemplates } from './services/mail/notices.ts';
 import { createClientIdentity } from './services/sessions/client-identity.ts';
@@ -125,17 +129,15 @@ async function start(
   publish();
   const stopListening = [
     config.onChange(publish),
+    config.guard(async ({ profiles }) => unknownProfileFields(profiles, kernel.schemas)),
     services.communications.onChannelsChange(publish),
     config.onChange((now) => followTerms(keys, now)),
     releaseFiles(parts.erasure, optional.storage),
-    // Answers name the fields of the user as they are now.
-    kernel.schemas.onChange((changed) => {
-      if (changed.includes(userSchema.name)) publish();
-    }),
+    onUserFields(kernel, publish),
   ];
   measureUsers(kernel);
-  const cookies = parts.tokenCookies;
-  kernel.identity.client = createClientIdentity({ ...kernel, accessTokens, states, keys, cookies });
+  const identity = { ...kernel, accessTokens, states, keys, cookies: parts.tokenCookies };
+  kernel.identity.client = createClientIdentity(identity);
 
   return {
     service: serviceOf(parts),
@@ -163,6 +165,12 @@ async function start(
     },
   };
 }
+
+/** Answers name the fields of the user as they are now. Answers how to stop. */
+const onUserFields = ({ schemas }: Pick<Kernel, 'schemas'>, publish: () => void): (() => void) =>
+  schemas.onChange((changed) => {
+    if (changed.includes(userSchema.name)) publish();
+  });
 
 /** What becomes of the files of users follows their deletion. Answers how to stop. */
 const releaseFiles = (

@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { invalid, PenstockError, relocated } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import {
-  formatObject,
+  formatSubject,
   isEverybody,
   type ObjectRef,
   type SubjectRef,
@@ -13,8 +13,8 @@ import { grantedAction, type Model, type Name } from '../model/model.ts';
 import { fits, indexTuples, type Tuple, tupleProblem } from '../model/tuple.ts';
 import { liveTuple } from '../tuple-sql.ts';
 import type { Answer, AskOptions, Question } from './engine.ts';
-import { evaluate, type Verdict } from './evaluate.ts';
-import type { Bounds, Evaluation } from './graph.ts';
+import { evaluateEach, type Verdict } from './evaluate.ts';
+import type { Bounds } from './graph.ts';
 import { engineErrors, limits, sizesOf } from './limits.ts';
 import { askRules, type RuleScope, rulesBelow } from './record-rules.ts';
 import { footprintOf, loadTuples, mergeFootprints } from './tuple-loading.ts';
@@ -195,10 +195,7 @@ async function evaluateLoaded(
     [...questions.map(({ object }) => object), ...[...stored, ...contextual].map((t) => t.subject)],
     { context, now, unnamed, gone },
   );
-  return questions.map(({ subject, object, name }) => {
-    const evaluation: Evaluation = { model, tuples, subject, context, now, rules };
-    return evaluate(evaluation, object, name);
-  });
+  return evaluateEach({ model, tuples, context, now, rules }, questions);
 }
 
 /** Several statements that see one state of the database: what they find out together held at one moment. */
@@ -219,7 +216,7 @@ const isDatabase = (database: Queryable): database is Database =>
   'transaction' in database && !(database as Database).inTransaction();
 
 const uniqueBy = (refs: readonly SubjectRef[]): readonly SubjectRef[] => [
-  ...new Map(refs.map((ref) => [`${formatObject(ref)}#${ref.relation}`, ref])).values(),
+  ...new Map(refs.map((ref) => [formatSubject(ref), ref])).values(),
 ];
 
 /** Whether a request could say more; what no request can decide is not allowed. */

@@ -6,7 +6,7 @@
  */
 import { evaluateCondition } from '../model/condition.ts';
 import type { Expression, RecordRule } from '../model/expression.ts';
-import { isEverybody, type ObjectRef } from '../model/grammar.ts';
+import { formatSubject, isEverybody, type ObjectRef } from '../model/grammar.ts';
 import { grantRelation, leadsArrows, type Name } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import {
@@ -20,6 +20,7 @@ import {
   type Node,
   no,
   nodeKey,
+  type Place,
   unknown,
   without,
   yes,
@@ -43,7 +44,7 @@ export interface EvaluationState {
 export function evaluate(evaluation: Evaluation, object: ObjectRef, name: Name): Verdict {
   const state: EvaluationState = {
     evaluation,
-    nodes: discover(evaluation, object, name),
+    nodes: discover(evaluation, { object, name }),
     missing: new Set(),
   };
   computeFixpoint(state);
@@ -51,16 +52,54 @@ export function evaluate(evaluation: Evaluation, object: ObjectRef, name: Name):
   return { sure, possible, missing: state.missing, state };
 }
 
-function computeFixpoint(state: EvaluationState): void {
+/**
+ * The same for questions of one subject. What several hang on (the folders above them) is resolved once; one that has no
+ * answer is asked by itself, for the values that are missing for it alone.
+ */
+export function evaluateTogether<P extends Place>(
+  evaluation: Evaluation,
+  asked: readonly P[],
+): ReadonlyMap<P, Verdict> {
+  const alone = ({ object, name }: Place): Verdict => evaluate(evaluation, object, name);
+  if (asked.length < 2) return new Map(asked.map((place) => [place, alone(place)]));
+  const nodes: Graph = new Map();
+  for (const place of asked) discover(evaluation, place, nodes);
+  const state: EvaluationState = { evaluation, nodes, missing: new Set() };
+  computeFixpoint(state, { bothWays: true });
+  const verdict = (place: P): Verdict => {
+    const { sure, possible } = nodeBounds(state, place.object, place.name);
+    return sure === possible ? { sure, possible, missing: new Set(), state } : alone(place);
+  };
+  return new Map(asked.map((place) => [place, verdict(place)]));
+}
+
+/** The same for questions of any subjects, in their order. */
+export function evaluateEach<Q extends Place & Pick<Evaluation, 'subject'>>(
+  evaluation: Omit<Evaluation, 'subject'>,
+  questions: readonly Q[],
+): readonly Verdict[] {
+  const bySubject = Map.groupBy(questions, ({ subject }) => formatSubject(subject));
+  const verdicts = new Map<Q, Verdict>();
+  for (const asked of bySubject.values())
+    for (const { subject } of asked.slice(0, 1))
+      for (const [one, verdict] of evaluateTogether({ ...evaluation, subject }, asked))
+        verdicts.set(one, verdict);
+  return questions.flatMap((one) => verdicts.get(one) ?? []);
+}
+
+/** `bothWays`: no order of the nodes is a good one, so that each round goes against the one before. */
+function computeFixpoint(state: EvaluationState, { bothWays = false } = {}): void {
   const { model } = state.evaluation;
   // What lies far away is resolved first: fewer rounds.
   const nodes = [...state.nodes.values()].filter(({ given }) => !given).reverse();
   const byStratum = Map.groupBy(nodes, (node) => model.stratum(node.name));
   let rank = 0;
   for (const stratum of [...byStratum.keys()].sort((a, b) => a - b)) {
+    const inOrder = byStratum.get(stratum) ?? [];
     for (let changed = true; changed; ) {
       changed = false;
-      for (const node of byStratum.get(stratum) ?? []) {
+      if (bothWays) inOrder.reverse();
+      for (const node of inOrder) {
         if (!improve(state, node, rank + 1)) continue;
         changed = true;
         rank += 1;

@@ -76,14 +76,17 @@ export type Graph = Map<string, Node>;
 
 export const nodeKey = (object: ObjectRef, name: Name): string => `${object.id}|${keyOf(name)}`;
 
-interface Place {
+export interface Place {
   readonly object: ObjectRef;
   readonly name: Name;
 }
 
-/** Every node, nearest first: names of the same object cost no step. */
-export function discover(evaluation: Evaluation, object: ObjectRef, name: Name): Graph {
-  const nodes: Graph = new Map();
+/** Every node, nearest first: names of the same object cost no step. Those that `nodes` has already are passed over. */
+export function discover(
+  evaluation: Evaluation,
+  { object, name }: Place,
+  nodes: Graph = new Map(),
+): Graph {
   let level: Place[] = [{ object, name }];
   for (let steps = 0; level.length > 0; steps += 1) {
     const beyond: Place[] = [];

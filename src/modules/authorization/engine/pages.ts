@@ -42,6 +42,8 @@ const MAX_CANDIDATES = 20_000;
 const PAGE_MS = 2_000;
 /** Small pages look at this many candidates at once, so that sparse lists need few round trips. */
 const MIN_CANDIDATES = 100;
+/** While a list stays sparse, twice as many each time, up to this: most of the work is the same for one and for many. */
+const MAX_AT_ONCE = 3_200;
 
 /** Reads one page. Every item of the list is on exactly one page, whatever is written in between. */
 export async function readPage(
@@ -54,8 +56,8 @@ export async function readPage(
   const items: string[] = [];
   let after = readCursor(source.question, cursor);
   const end = performance.now() + PAGE_MS;
+  let size = Math.max(limit + 1, MIN_CANDIDATES);
   for (let seen = 0; seen < MAX_CANDIDATES && performance.now() < end; ) {
-    const size = Math.max(limit + 1, MIN_CANDIDATES);
     const candidates = await source.candidates(after, size);
     items.push(...(await source.keep(candidates)));
     if (items.length > limit)
@@ -66,6 +68,7 @@ export async function readPage(
     if (candidates.length < size) return { items };
     after = candidates.at(-1) ?? after;
     seen += candidates.length;
+    size = Math.max(size, Math.min(size * 2, MAX_AT_ONCE));
   }
   return { items, cursor: writeCursor(source.question, after) };
 }

@@ -58,7 +58,9 @@ const Stored = Type.Object({
 });
 export const Changed = Type.Object({
   ...Stored.properties,
-  warnings: Type.Array(Type.String(), { description: 'Keys that are not known and were left out' }),
+  warnings: Type.Array(Type.String(), {
+    description: 'Keys that are not known and were left out, and what else has no effect',
+  }),
   applied: Type.Object({
     replicas: Type.Integer({ description: 'Nodes that run the new version' }),
     failed: Type.Array(Type.String(), { description: 'Nodes that kept the old one' }),

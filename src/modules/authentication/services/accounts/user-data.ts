@@ -231,3 +231,16 @@ export const profileView = ({
   fields.length === 0
     ? undefined
     : { fields: new Set(fields), visitors, ...(hideBlocked && { onlyIf: 'active' }) };
+
+/** Marked fields that users do not have, as a warning: they may come with a schema that is not there yet. */
+export const unknownProfileFields = (
+  { fields }: Pick<ProfilesConfig, 'fields'>,
+  schemas: Pick<SchemaRegistry, 'get'>,
+): readonly string[] => {
+  const known = schemas.get(userSchema.name)?.compiledFields;
+  return fields.flatMap((name, at) =>
+    known && !Object.hasOwn(known, name)
+      ? [`profiles.fields.${at}: users have no field "${name}"; it is shown once they do`]
+      : [],
+  );
+};
