@@ -78,10 +78,13 @@ export function member(of: Expression, key: string, at: number): Expression {
 /** Free JSON may be null, where it is there. */
 const itemType = (type: RuleType) => ({ type, nullable: type.kind === 'json' });
 
-const unknownMember = (type: Extract<RuleType, { kind: 'object' }>, key: string): string =>
-  type.row
+function unknownMember(type: Extract<RuleType, { kind: 'object' }>, key: string): string {
+  if (type.uncompared?.has(key))
+    return `"${key}" holds what rules do not compare: exact decimals, vectors, or whole numbers of 64 bits inside of a field`;
+  return type.row
     ? `"${key}" is not a field that rules can use${adviceFor(key, [...type.members.keys()])}`
     : `"${key}" is not known here: there are ${[...type.members.keys()].join(', ')}`;
+}
 
 function adviceFor(key: string, known: readonly string[]): string {
   const nearest = nearestName(key, known);

@@ -39,7 +39,7 @@ export function ruleEnvironment({
   if (caller) names.set('caller', callerType);
   for (const [name, type] of parameters) names.set(name, type);
   if (record) {
-    names.set('record', { kind: 'object', name: 'record', row: true, members: membersOf(record) });
+    names.set('record', { kind: 'object', name: 'record', row: true, ...membersOf(record, false) });
   }
   return { names };
 }
@@ -63,13 +63,16 @@ export function recordEnvironment(
   return ruleEnvironment({ parameters, record });
 }
 
-function membersOf(fields: ReadonlyMap<string, Field>): ReadonlyMap<string, Member> {
+/** Fields that have a type, and the names of those that have none. */
+function membersOf(fields: ReadonlyMap<string, Field>, nested: boolean) {
   const members = new Map<string, Member>();
+  const uncompared = new Set<string>();
   for (const [name, field] of fields) {
-    const type = typeOfField(field);
+    const type = typeOfField(field, nested);
     if (type) members.set(name, { type, field });
+    else uncompared.add(name);
   }
-  return members;
+  return { members, uncompared };
 }
 
 /** Nothing for what rules cannot compare exactly: decimals, vectors, and large integers inside of objects. */
@@ -93,14 +96,8 @@ export function typeOfField(field: Field, nested = false): RuleType | undefined 
       const items = relationOf(field) ? plain('string') : typeOfField(field.items, true);
       return items && listOf(items);
     }
-    case 'object': {
-      const members = new Map<string, Member>();
-      for (const [name, member] of field.fields) {
-        const type = typeOfField(member, true);
-        if (type) members.set(name, { type, field: member });
-      }
-      return { kind: 'object', name: 'object', row: false, members };
-    }
+    case 'object':
+      return { kind: 'object', name: 'object', row: false, ...membersOf(field.fields, true) };
   }
 }
 

@@ -59,7 +59,8 @@ describe('rules', () => {
         'field: line 1, column 7: "sttaus" is not a field that rules can use: did you mean status?',
       'record.team.name == "a"':
         'field: line 1, column 12: "team" is the id of another record, into which rules don\'t look: take a relation from the field ({ "from": "team" }), and give the right by an action of that record ("team->read")',
-      'record.price > 1': 'field: line 1, column 7: "price" is not a field that rules can use',
+      'record.price > 1':
+        'field: line 1, column 7: "price" holds what rules do not compare: exact decimals, vectors, or whole numbers of 64 bits inside of a field',
       'record.status > 3': 'type: line 1, column 15: string and int have no order',
       'true &&\n  reccord.status == "a"':
         'name: line 2, column 3: "reccord" is not known here: there are now, caller, grantedAt, lasts, user_ip, limits, a, b, record',

@@ -27,6 +27,8 @@ export type RuleType =
       readonly name: string;
       readonly row: boolean;
       readonly members: ReadonlyMap<string, Member>;
+      /** Names of fields that are there and of no type that rules have. */
+      readonly uncompared?: ReadonlySet<string>;
     };
 
 /** Whether SQL has an exact form of the values. */
