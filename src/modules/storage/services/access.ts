@@ -24,7 +24,7 @@ import type { RecordsWithFiles } from './records-with-files.ts';
 /** `content`: to read what is in the file, beside what is said about it. */
 export type FileAction = 'read' | 'content' | 'edit' | 'delete' | 'share';
 
-export const reads = (action: FileAction): boolean => action === 'read' || action === 'content';
+const reads = (action: FileAction): boolean => action === 'read' || action === 'content';
 
 /** 403 for somebody who may not do it, and may know of the file. */
 export const mayNot = (action: FileAction) =>
@@ -45,6 +45,8 @@ export type GuardedType = 'File' | 'Folder' | 'Container';
 
 export interface FileAccess {
   may(caller: Caller, action: FileAction, file: GuardedFile, scope?: string): Promise<boolean>;
+  /** Whether what stands in the file says alone that the caller may: nothing beside it can change that. */
+  saysItself(caller: Caller, action: FileAction, file: GuardedFile): boolean;
   /** For files that are asked for by their id. Throws 401 or 403; 404 where files are hidden that the caller may not read. */
   require(caller: Caller, action: FileAction, file: GuardedFile, scope?: string): Promise<void>;
   /** Whether the caller may add a file or a folder. Throws 401 or 403. */
@@ -114,6 +116,10 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
   const may: FileAccess['may'] = (...question) => mayDo(rules, ...question);
   return {
     may,
+    saysItself: (caller, action, file) =>
+      isOperator(caller) ||
+      (reads(action) && file.isPublic) ||
+      (!asksRelations(rules) && mayByFile(rules, caller, action, file)),
     onRead(reason) {
       reasons.add(reason);
       return () => void reasons.delete(reason);
@@ -189,8 +195,19 @@ async function mayByThemselves(
       mayReadContent(rules, caller, resource, scope)
     );
   }
-  if (file.owner === ownerOf(caller)) return true;
-  return reads(action) && rules.config().access.privateRead === 'authenticated';
+  return mayByFile(rules, caller, action, file);
+}
+
+/** Without relations. */
+function mayByFile(
+  { config }: Rules,
+  caller: Caller,
+  action: FileAction,
+  { owner }: GuardedFile,
+): boolean {
+  if (caller.kind !== 'user') return false;
+  if (owner === ownerOf(caller)) return true;
+  return reads(action) && config().access.privateRead === 'authenticated';
 }
 
 /** What the operator asks for contents beside `read`; with an action that is gone nobody has it. */

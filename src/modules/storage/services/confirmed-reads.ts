@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Caller } from '../../../kernel/caller.ts';
 import { type FileRow, readyFiles } from '../queries/files.ts';
-import { type FileAction, isOperator, reads } from './access.ts';
+import type { FileAction } from './access.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 /** A file that changes again and again is shown as it was a moment before its right was asked for. */
@@ -56,7 +56,7 @@ export async function readableFiles(
   for (let n = 0; n < MAX_ATTEMPTS && asked.length > 0; n += 1) {
     const unsure = new Map<string, FileRow>();
     for (const file of await allowedOf(asked))
-      if (saysItself(caller, action, file)) readable.push(file);
+      if (access.saysItself(caller, action, file)) readable.push(file);
       else unsure.set(file._id, file);
     const now = unsure.size === 0 ? [] : await readyFiles(database, [...unsure.keys()]);
     readable.push(...now.filter((file) => isSame(file, unsure.get(file._id))));
@@ -72,12 +72,8 @@ export const rightTo = (
   { action, scope }: { readonly action: FileAction; readonly scope?: string | undefined },
 ): Pick<FileRead, 'ask' | 'saysItself'> => ({
   ask: (file) => access.require(caller, action, file, scope),
-  saysItself: (file) => saysItself(caller, action, file),
+  saysItself: (file) => access.saysItself(caller, action, file),
 });
-
-/** Who may do it is decided by what stands in the file, and by nothing that may change beside it. */
-const saysItself = (caller: Caller, action: FileAction, { isPublic }: FileRow): boolean =>
-  isOperator(caller) || (reads(action) && isPublic);
 
 /** Known files are one row as long as they are the same. */
 const isSame = (one: FileRow, other: FileRow | undefined): boolean =>
