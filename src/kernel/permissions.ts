@@ -63,7 +63,7 @@ export interface RowPredicate {
   readonly rememberStart?: () => Promise<void>;
   /**
    * Set when it rests on more than `confirm` and `guard` ask about, which was looked up for it: asks whether that comes to
-   * the same now.
+   * the same now. Of a predicate that was certain: whether all that it rests on does.
    */
   readonly recheck?: (() => Promise<boolean>) | undefined;
 }

@@ -1,4 +1,5 @@
 /** Puts the record engine together (contract: store.ts). */
+import { isDeepStrictEqual } from 'node:util';
 import type { Caller } from '../../kernel/caller.ts';
 import type { Database } from '../../kernel/database/database.ts';
 import type { Events } from '../../kernel/events/events.ts';
@@ -33,12 +34,14 @@ import { idTest, live } from './sql/row-id.ts';
 import type { RecordAccess, RecordHolder, RecordStore } from './store.ts';
 import { createHistory, createTrash } from './write/archive.ts';
 import { createRecords, replaceRecords, updateRecords } from './write/bulk.ts';
+import { confirmedWrite } from './write/confirmed-write.ts';
 import { createMoves } from './write/move.ts';
 import { removeRecord } from './write/removal.ts';
 import { upsertRecord } from './write/upsert.ts';
 import {
   type OpenWrite,
   openWrite,
+  type Recheck,
   runWrite,
   type WriteContext,
   type WriteDependencies,
@@ -181,6 +184,12 @@ async function lockGroups(groups: readonly Group[]): Promise<void> {
   await runWrite(first.context, { text, values: parameters.values });
 }
 
+/** Opens a write and does it, by rights that still hold when it is done. */
+type Writing = <T>(
+  asked: Readonly<Parameters<OpenWrite>>,
+  run: (context: WriteContext) => Promise<T>,
+) => Promise<T>;
+
 export interface RecordStoreOptions {
   readonly database: Database;
   readonly schemas: SchemaRegistry;
@@ -193,15 +202,9 @@ export interface RecordStoreOptions {
   readonly gate?: RecordGate;
 }
 
-export function createRecordStore(options: RecordStoreOptions): RecordStore {
-  const dependencies: WriteDependencies = {
-    ...options,
-    plans: createPlanCache(),
-    cursors: createCursors(options.secrets),
-  };
-  const requestScopeOf = createRequestScopes(dependencies);
-
-  const write: OpenWrite = (caller, name, operation, writeOptions = {}) => {
+const createOpenWrite =
+  (requestScopeOf: OpenRequestScope<WriteDependencies>): OpenWrite =>
+  (caller, name, operation, writeOptions = {}) => {
     const open = ({ dependencies: own, viewer, schema: find }: RequestScope<WriteDependencies>) => {
       const schema = find(name);
       return openWrite(own, {
@@ -213,29 +216,49 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
       });
     };
     const requestScope = requestScopeOf(caller, name);
-    return requestScope instanceof Promise ? requestScope.then(open) : open(requestScope);
+    if (!(requestScope instanceof Promise)) return open(requestScope);
+    return requestScope.then(async (found) => {
+      const hasRoles: Recheck = async () => {
+        const { viewer } = await requestScopeOf(caller, name);
+        return isDeepStrictEqual(viewer?.roles, found.viewer?.roles);
+      };
+      const context = await open(found);
+      return found.viewer ? { ...context, rechecks: [...context.rechecks, hasRoles] } : context;
+    });
   };
+
+export function createRecordStore(options: RecordStoreOptions): RecordStore {
+  const dependencies: WriteDependencies = {
+    ...options,
+    plans: createPlanCache(),
+    cursors: createCursors(options.secrets),
+  };
+  const requestScopeOf = createRequestScopes(dependencies);
+
+  const write = createOpenWrite(requestScopeOf);
+  const writing: Writing = (asked, run) =>
+    confirmedWrite(options.database, () => write(...asked), run);
 
   return {
     ...retryingReads(options.database, createReadsByRoles(requestScopeOf)),
     ...createRecordAccess(requestScopeOf),
     ...createLiveRecords(requestScopeOf, dependencies),
-    create: async (caller, name, input, writeOptions) =>
-      createRecord(await write(caller, name, 'create', writeOptions), input),
-    createMany: async (caller, name, inputs, writeOptions) =>
-      createRecords(await write(caller, name, 'create', writeOptions), inputs),
-    updateMany: async (caller, name, inputs, writeOptions) =>
-      updateRecords(await write(caller, name, 'update', writeOptions), inputs),
-    replaceMany: async (caller, name, inputs, writeOptions) =>
-      replaceRecords(await write(caller, name, 'update', writeOptions), inputs),
-    ...createSingleWrites(write),
+    create: (caller, name, input, writeOptions) =>
+      writing([caller, name, 'create', writeOptions], (context) => createRecord(context, input)),
+    createMany: (caller, name, inputs, writeOptions) =>
+      writing([caller, name, 'create', writeOptions], (context) => createRecords(context, inputs)),
+    updateMany: (caller, name, inputs, writeOptions) =>
+      writing([caller, name, 'update', writeOptions], (context) => updateRecords(context, inputs)),
+    replaceMany: (caller, name, inputs, writeOptions) =>
+      writing([caller, name, 'update', writeOptions], (context) => replaceRecords(context, inputs)),
+    ...createSingleWrites(write, writing),
     move: createMoves(write),
-    async updateWhere(...[caller, name, assignments, { filter, ...writeOptions }]) {
-      return updateSelected(await write(caller, name, 'update', writeOptions), filter, assignments);
-    },
-    async removeWhere(caller, name, { filter, ...writeOptions }) {
-      return removeSelected(await write(caller, name, 'delete', writeOptions), filter);
-    },
+    updateWhere: (...[caller, name, assignments, { filter, ...writeOptions }]) =>
+      writing([caller, name, 'update', writeOptions], (context) =>
+        updateSelected(context, filter, assignments),
+      ),
+    removeWhere: (caller, name, { filter, ...writeOptions }) =>
+      writing([caller, name, 'delete', writeOptions], (context) => removeSelected(context, filter)),
     async meant(caller, name, operation, { among, ...asked }) {
       const { filter: _, fields: __, limit: ___, ...writeOptions } = asked;
       const context = await write(caller, name, operation, { ...writeOptions, ids: among });
@@ -251,27 +274,24 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
 /** Changes of one record that is there: its rights need not be those to all others. */
 const createSingleWrites = (
   write: OpenWrite,
+  writing: Writing,
 ): Pick<RecordStore, 'update' | 'replace' | 'remove'> => ({
-  async update(...[caller, name, id, input, writeOptions]) {
-    return updateRecord(
-      await write(caller, name, 'update', { ...writeOptions, ids: [id], guarded: true }),
-      id,
-      input,
-    );
+  update: (...[caller, name, id, input, writeOptions]) =>
+    writing([caller, name, 'update', { ...writeOptions, ids: [id], guarded: true }], (context) =>
+      updateRecord(context, id, input),
+    ),
+  replace(...[caller, name, id, input, writeOptions]) {
+    const ids = [id];
+    if (!writeOptions?.upsert)
+      return writing([caller, name, 'update', { ...writeOptions, ids, guarded: true }], (context) =>
+        replaceRecord(context, id, input),
+      );
+    const replace = () => write(caller, name, 'update', { ...writeOptions, ids });
+    const create = () => write(caller, name, 'create', writeOptions);
+    return upsertRecord({ replace, create }, id, input);
   },
-  async replace(...[caller, name, id, input, writeOptions]) {
-    const replace = () =>
-      write(caller, name, 'update', { ...writeOptions, ids: [id], guarded: true });
-    if (!writeOptions?.upsert) return replaceRecord(await replace(), id, input);
-    return upsertRecord(
-      { replace, create: () => write(caller, name, 'create', writeOptions) },
-      id,
-      input,
-    );
-  },
-  remove: async (caller, name, id, writeOptions) =>
-    removeRecord(
-      await write(caller, name, 'delete', { ...writeOptions, ids: [id], guarded: true }),
-      id,
+  remove: (caller, name, id, writeOptions) =>
+    writing([caller, name, 'delete', { ...writeOptions, ids: [id], guarded: true }], (context) =>
+      removeRecord(context, id),
     ),
 });

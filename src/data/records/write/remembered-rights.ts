@@ -23,6 +23,8 @@ export function rememberedRows<D extends { readonly permissions: PermissionPort 
 ): MaybePromise<RememberedRows | undefined> {
   const guards: (Guard | undefined)[] = [];
   const given = withCachedGrants(dependencies, (predicate) => {
+    // A guard does not ask about what was looked up beside.
+    if (predicate.recheck) guards.push(undefined);
     if (!predicate.confirm) return predicate;
     guards.push(predicate.guard);
     return { ...predicate, confirm: undefined, guard: undefined };

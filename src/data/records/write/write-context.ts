@@ -10,6 +10,7 @@ import { currentAccount } from '../../../kernel/request-account/request-account.
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { AccessRule } from '../../schema/language/field.ts';
 import { isRecordId, keyHint } from '../../schema/language/record-key.ts';
+import { withPreparedGrants } from '../access/cached-grants.ts';
 import type { WriteRights } from '../access/field-access.ts';
 import { asksMore, grantedRows } from '../access/granted-rows.ts';
 import {
@@ -62,7 +63,12 @@ export interface WriteContext {
   readonly conditions: RowConditions | undefined;
   /** Set where `predicate` rests on what the node remembers; only with `OpenOptions.guarded`. */
   readonly remembered?: RememberedRights | undefined;
+  /** What its rights rest on was looked up: each asks whether that comes to the same now (confirmed-write.ts). */
+  readonly rechecks: readonly Recheck[];
 }
+
+/** Whether what was looked up comes to the same now. */
+export type Recheck = () => Promise<boolean>;
 
 interface RememberedRights {
   /** The statement that writes asks this too: what it touches, it may. */
@@ -115,6 +121,7 @@ export function openWrite(
     ownership: undefined,
     populate: noPopulate,
     conditions: undefined,
+    rechecks: [],
   };
 }
 
@@ -156,11 +163,32 @@ async function resolveWrite(
     ...request,
     dependencies,
     predicate: found.predicate,
-    remembered: { guard: found.guard, certain: () => resolveCertain(dependencies, request) },
+    remembered: { guard: found.guard, certain: () => certainOrAgain(dependencies, request) },
     ownership: undefined,
     populate: noPopulate,
     conditions: undefined,
+    rechecks: [],
   };
+}
+
+/** What is remembered does not do, and what was looked up in its place is to be looked up again: the write begins anew. */
+export class BegunAgain extends Error {
+  readonly context: WriteContext;
+
+  constructor(context: WriteContext) {
+    super('The write begins again');
+    this.context = context;
+  }
+}
+
+/** Throws `BegunAgain`. */
+async function certainOrAgain(
+  dependencies: WriteDependencies,
+  request: WriteRequest,
+): Promise<WriteContext> {
+  const context = await resolveCertain(dependencies, request);
+  if (context.rechecks.length > 0) throw new BegunAgain(context);
+  return context;
 }
 
 /** Rows that the caller may change. */
@@ -183,17 +211,25 @@ async function resolveCertain(
 ): Promise<WriteContext> {
   const { caller, schema, options } = request;
   const { scope, ids, needs, populate: paths = [] } = options;
+  const rechecks: Recheck[] = [];
+  const permissions = withPreparedGrants(dependencies.permissions, (one) => {
+    if (one.recheck) rechecks.push(one.recheck);
+    return one;
+  });
   const ownership = namesOwner(request)
     ? await ownershipOf(dependencies.permissions, request)
     : undefined;
-  const predicate = isByRow(request) ? await rowsOf(dependencies.permissions, request) : undefined;
-  const rows = await grantedRows(dependencies, { caller, scope, needs, ids }, predicate);
+  if (ownership && scope !== undefined)
+    rechecks.push(() => ownsStill(dependencies.permissions, request, ownership));
+  const predicate = isByRow(request) ? await rowsOf(permissions, request) : undefined;
+  const asking = { ...dependencies, permissions };
+  const rows = await grantedRows(asking, { caller, scope, needs, ids }, predicate);
   const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
   const conditions = await conditionsOf(dependencies.permissions, {
     ...{ caller, schema, populate, scope },
     rules: rulesOf(request),
   });
-  return { ...request, dependencies, predicate: rows, ownership, populate, conditions };
+  return { ...request, dependencies, predicate: rows, ownership, populate, conditions, rechecks };
 }
 
 /** Of fields, where they depend on the record. */
@@ -220,6 +256,16 @@ async function ownershipOf(
   if (!cached) return asked();
   const { owner, rule, holds, tells } = cached;
   return { owner, tuples, rule, cached: { holds, tells, asked } };
+}
+
+/** Whether what is created would be owned by the same now. Throws 403 for who may not act for the scope any more. */
+async function ownsStill(
+  { engine }: PermissionPort,
+  { caller, schema, options: { scope } }: WriteRequest,
+  { owner }: Ownership,
+): Promise<boolean> {
+  const now = await engine?.owner(caller, schema.name, scope);
+  return now?.type === owner.type && now.id === owner.id;
 }
 
 /** The same write with an owner that was asked for. */

@@ -76,13 +76,12 @@ export function createRowPredicates({ database, models }: RowPredicateParts): Ro
       if (database.inTransaction()) return fresh(question);
       const { engine, moment } = await models.now();
       // What is still kept at this moment, or read after it.
-      const {
-        confirm,
-        guard: _,
-        recheck: __,
-        ...predicate
-      } = await askCurrent(engine, question, () => Promise.resolve(moment));
-      return confirm === undefined || (await confirm()) ? predicate : fresh(question);
+      const found = await askCurrent(engine, question, () => Promise.resolve(moment));
+      const { confirm, guard: _, recheck, ...predicate } = found;
+      if (confirm === undefined) return { ...predicate, recheck };
+      if (!(await confirm())) return fresh(question);
+      const isSame = async () => (await confirm()) && (recheck === undefined || (await recheck()));
+      return { ...predicate, recheck: isSame };
     },
   };
 }
