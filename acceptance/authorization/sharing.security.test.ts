@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Answer, Json } from '../../test/support/api.ts';
+import { openTestConnection } from '../../test/support/connection.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -433,4 +434,25 @@ describe('nobody', () => {
     }
     expect(Math.min(given, refused)).toBeGreaterThan(5);
   });
+});
+
+it('is refused where the right to share is taken back while it is asked for', async () => {
+  const resource = await create();
+  expectStatus(await give(anna, resource, bob, 'reader'), 200, 'first');
+  const sql = await openTestConnection(platform.databaseUrl ?? '');
+  await sql.query('begin');
+  // Whoever shares waits here, after the question for the right.
+  await sql.query(`select pg_advisory_xact_lock(hashtextextended('penstock.definitions', 0))`);
+  const answer = give(bob, resource, cyd, 'reader');
+  await waitFor(async () => {
+    const waiting = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    return (await sql.query(waiting)).length > 0;
+  });
+  const right = { subject: subjectOf(bob), relation: 'reader', resource };
+  const taken = await platform.admin.delete('/authorization/relations', { query: right });
+  expect(taken.body).toMatchObject({ deleted: 1 });
+  await sql.query('commit');
+  expect((await answer).status).toBe(403);
+  expect(await may(cyd, 'read', resource)).toBe(false);
+  await sql.close();
 });

@@ -101,7 +101,8 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
     const schema = kernel.schemas.get(type);
     return schema ? objectExists(database, schema, id) : true;
   };
-  const write = async (caller: Caller, tuple: TimedTuple): Promise<void> => {
+  /** What is written by somebody who may not share it any more goes with the transaction. */
+  const write = async (caller: Caller, by: string, tuple: TimedTuple): Promise<void> => {
     await holdDefinitions(database);
     const { shareable } = await definitionOf(tuple.resource);
     // Whoever deletes the record waits (`heldByUsers`), and takes the relation with it.
@@ -109,6 +110,7 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
     await requireRoom(database, tuple, [...shareable]);
     if (await isConditional(database, tuple)) throw conditional();
     await tuples.write(caller, [tuple]);
+    await requireGiver(by, tuple.resource, tuple.relation);
   };
 
   return {
@@ -131,7 +133,7 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
         await requireGiver(caller.userId, resource, share.relation);
         requireFuture(share.expiresAt);
         await requireReceiver(caller, share.subject);
-        await write(caller, { ...share, resource });
+        await write(caller, caller.userId, { ...share, resource });
       }),
     take: (caller, resource, { subject, relation }) =>
       database.transaction(async () => {
@@ -148,7 +150,7 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
       if (by === to) throw authorizationErrors.SHARING_REFUSED();
       await requireGiver(by, resource, relation);
       const offered: TimedTuple = { subject: userSubject(to), relation, resource, expiresAt };
-      if (!(await lastsAsLong(database, offered))) await write(caller, offered);
+      if (!(await lastsAsLong(database, offered))) await write(caller, by, offered);
     },
   };
 }
