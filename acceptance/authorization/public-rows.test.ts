@@ -92,6 +92,14 @@ describe('public rows', () => {
   it('need a relation that takes everybody, and a schema that is read without a login', async () => {
     expect((await platform.client.get('/database/Private')).status).toBe(401);
     expect((await platform.client.get('/database/Guarded')).status).toBe(401);
+    // Who reads the schema is told that it is open to nobody.
+    const { schemas } = (await platform.admin.get('/database/schemas?limit=100')).body;
+    const told = async (schema: string): Promise<string> => {
+      const { _id } = schemas.find(({ name }: Json) => name === schema);
+      return (await platform.admin.get(`/database/schemas/${_id}`)).body.warnings.join();
+    };
+    expect(await told('Private')).toContain('visitors get 401');
+    expect(await told('Page')).not.toContain('visitors');
     const write = (body: object) => platform.admin.post('/authorization/relations', body);
     const closedOne = await write({ subject: '*', relation: 'owner', resource: 'Page:x' });
     expect([closedOne.status, closedOne.body.errors[0].path]).toEqual([400, 'subject']);

@@ -259,6 +259,8 @@ export interface PermissionEngine {
   ): MaybePromise<RecordCheck | undefined>;
   /** Whether the type has this action, or relation; where it is not defined, whether it will have it with row authorization. */
   knows(schema: string, action: string): Promise<boolean>;
+  /** False where the definition of a type, as this node has it, shows nothing to visitors. Absent: nothing is known of it. */
+  admitsVisitors?(schema: string): boolean;
   /** Whether the definition of a type by itself gives one action to whoever has another. */
   includes(schema: string, held: string, given: string): Promise<boolean>;
   /** Names of the roles that the caller holds. */

@@ -52,7 +52,7 @@ export const database = defineModule({
     const { database, schemas, permissions } = kernel;
     const rows = createRowAuthorization({ database, permissions, get: schemas.get });
     const endpoints = await createEndpoints(kernel, log);
-    const admin = createSchemaAdmin({ schemas, rows, config, log, endpoints: endpoints.admin });
+    const admin = createSchemaAdmin({ ...kernel, rows, config, log, endpoints: endpoints.admin });
     const indexes = createIndexAdmin({
       admin,
       schemas,

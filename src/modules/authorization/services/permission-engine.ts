@@ -170,11 +170,16 @@ const whatDefinitionsSay = (
   models: Dependencies['models'],
 ): Pick<
   PermissionEngine,
-  'knows' | 'includes' | 'reachesThroughUsers' | 'dependenciesOf' | 'heldByUsers'
+  'knows' | 'admitsVisitors' | 'includes' | 'reachesThroughUsers' | 'dependenciesOf' | 'heldByUsers'
 > => ({
   async knows(schema, action) {
     const { model } = await models.engine();
     return model.get(schema) ? model.action(schema, action) !== undefined : recordWords.has(action);
+  },
+  admitsVisitors(schema) {
+    const model = models.known()?.model;
+    const read = model?.action(schema, 'read');
+    return !model || !read || admitsVisitors(model, read);
   },
   async includes(schema, held, given) {
     return isIncluded((await models.optimistic()).model, schema, held, given);

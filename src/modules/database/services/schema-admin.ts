@@ -1,5 +1,6 @@
 /** What an admin may do with schemas, with the rules that the registry itself does not know. */
 
+import { isOffered, needsUser } from '../../../data/records/access/operation-access.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { PlatformOptions } from '../../../data/schema/language/definition.ts';
@@ -13,6 +14,7 @@ import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { ConfigHandle } from '../../../kernel/config/config-definition.ts';
 import { type Problem, relocated } from '../../../kernel/errors.ts';
+import type { PermissionPort } from '../../../kernel/permissions.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { DatabaseConfig } from '../config.ts';
 import { brokenQueryFields, type EndpointAdmin } from './endpoints/admin.ts';
@@ -45,10 +47,26 @@ export type ImportRequest = Extract<SchemaRequest, { readonly kind: 'import' }>;
 
 interface Dependencies {
   readonly schemas: SchemaRegistry;
+  readonly permissions: Pick<PermissionPort, 'engine'>;
   readonly rows: RowAuthorization;
   readonly endpoints: Pick<EndpointAdmin, 'requireUnused' | 'usersOf' | 'brokenBy'>;
   readonly config: ConfigHandle<DatabaseConfig>;
   readonly log: Logger;
+}
+
+/** Told of records that are read without a login, and of which the definition shows no visitor any. */
+function unseen(
+  { permissions: { engine } }: Pick<Dependencies, 'permissions'>,
+  schema: CompiledSchema,
+): readonly string[] {
+  const isOpen =
+    schema.modelOptions.conduit.authorization.enabled &&
+    isOffered(schema, 'read') &&
+    !needsUser(schema, 'read');
+  if (!isOpen || engine?.admitsVisitors?.(schema.name) !== false) return [];
+  return [
+    `"read" needs no authentication, but visitors get 401: nothing in "read" of the resource definition ${schema.name} holds for everybody, by a relation that takes "*" or a rule`,
+  ];
 }
 
 export function createSchemaAdmin(dependencies: Dependencies): SchemaAdmin {
@@ -65,7 +83,7 @@ export function createSchemaAdmin(dependencies: Dependencies): SchemaAdmin {
 
   return {
     get,
-    warnings: (schema) => uselessPaths(schemas, schema),
+    warnings: (schema) => [...uselessPaths(schemas, schema), ...unseen(dependencies, schema)],
     async create(caller, input) {
       await rows.before(caller, input.name, input.options);
       return warned(await schemas.create(caller, withDefaults(input)));
