@@ -75,11 +75,13 @@ export function createRowPredicates({ database, models }: RowPredicateParts): Ro
     async certain(question) {
       if (database.inTransaction()) return fresh(question);
       const { engine, moment } = await models.now();
-      // What is still kept at this moment, or read after it.
-      const found = await askCurrent(engine, question, () => Promise.resolve(moment));
+      // What is still kept at this moment, or read after it; from then on, whatever was written since.
+      let catchUp = () => Promise.resolve(moment);
+      const found = await askCurrent(engine, question, () => catchUp());
       const { confirm, guard: _, recheck, ...predicate } = found;
       if (confirm === undefined) return { ...predicate, recheck };
       if (!(await confirm())) return fresh(question);
+      catchUp = models.catchUp;
       const isSame = async () => (await confirm()) && (recheck === undefined || (await recheck()));
       return { ...predicate, recheck: isSame };
     },
